@@ -71,6 +71,15 @@ func heldBytes(c *Config, index *load.Index) int64 {
 // KeepsFrozenOutputs reports whether the run computes the outputs of frozen first layers once.
 func (r *Run) KeepsFrozenOutputs() bool { return r.network.Frozen != nil }
 
+// ObserveFrozenOutputs makes Train call report while it computes the outputs of frozen first layers: at the start
+// with 0, after each batch, and at the end with all examples. An error of report ends Train.
+func (r *Run) ObserveFrozenOutputs(report func(done, examples int) error) {
+	r.network.Frozen.Observe(report)
+}
+
+// LoadedRecords returns how many records of the last lot were loaded, also if an error ended it. PRIVATE.
+func (r *Run) LoadedRecords() int { return r.lot.Loader.Loaded }
+
 // EstimateFrozenOutputs returns the time that Train takes before its first lot to compute the
 // outputs of frozen first layers, which it then keeps in memory; 0 if it keeps none. Train does
 // not compute them afterwards, so call this only for a run that is only timed.

@@ -151,3 +151,25 @@ func TestFrozenOutputs_Refused(t *testing.T) {
 		}
 	}
 }
+
+// The observer sees all examples once, and its error ends Train before the first lot.
+func TestFrozenOutputs_Observed(t *testing.T) {
+	r := newRun(t, frozenConfig(t, frozenPictures("frozen", 0, 0), Records{}, false))
+	stop := errors.New("stop")
+	r.ObserveFrozenOutputs(func(int, int) error { return stop })
+	if err := r.Train(context.Background(), nil); !errors.Is(err, stop) || r.StepsDone() > 0 {
+		t.Errorf("after %d lots: %v", r.StepsDone(), err)
+	}
+	var seen []int
+	r.ObserveFrozenOutputs(func(done, examples int) error {
+		if examples != 61 {
+			t.Errorf("%d examples, want 61", examples)
+		}
+		seen = append(seen, done)
+		return nil
+	})
+	trainRun(t, r, nil)
+	if n := len(seen); n < 3 || seen[0] != 0 || seen[n-1] != 61 || !slices.IsSorted(seen) || len(slices.Compact(seen)) != n {
+		t.Errorf("the observer sees %v", seen)
+	}
+}

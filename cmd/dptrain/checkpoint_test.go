@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/format/safetensors"
 )
 
@@ -86,7 +88,12 @@ func TestTrain_Checkpoint(t *testing.T) {
 			t.Errorf("%s: eval finds an accuracy of %v, the run %v", options, scored["accuracy"], summary["test_accuracy"])
 		}
 	}
-	_, stderr, code := dptrain("train --data train.csv --text text --target score --bounds score=0:5 --ignore mood --length 8 --lot 10 --seed 3 --noise 1 --steps 2 --out regression --model hf:ck --lora r=2,alpha=4,targets=query|key")
+	// Without noise the factors A of adapters move in the second lot, because the factors B are zero before it.
+	_, stderr, code := dptrain(strings.Replace(onTexts, "--noise 1", "--non-private", 1) + " --steps 3 --out plain --model hf:ck,lora=2")
+	if code != exitcode.Done || !strings.Contains(stderr, "After 2 lots: 12 trained parameters moved") || strings.Contains(stderr, "did not change") {
+		t.Errorf("adapters without privacy: exit %d, %s", code, stderr)
+	}
+	_, stderr, code = dptrain("train --data train.csv --text text --target score --bounds score=0:5 --ignore mood --length 8 --lot 10 --seed 3 --noise 1 --steps 2 --out regression --model hf:ck --lora r=2,alpha=4,targets=query|key")
 	if code != exitcode.Done || !strings.Contains(stderr, "12 trained parameters moved") {
 		t.Errorf("regression with --lora: exit %d, %s", code, stderr)
 	}
@@ -114,11 +121,22 @@ func TestTrain_Checkpoint(t *testing.T) {
 	}
 }
 
-// Adapters of texts have a rule, however they are named. What is trained otherwise, has not.
-func TestTrain_AdaptersByRule(t *testing.T) {
+// Without a terminal, a run that keeps the outputs of frozen layers says how far they are.
+func TestTrain_PrintsFrozenOutputs(t *testing.T) {
+	withCheckpoint(t, "bert")
+	defer func(was time.Duration) { terminal.NoteDelay = was }(terminal.NoteDelay)
+	terminal.NoteDelay = 0
+	const want = "outputs of the frozen layers: example 10/30, "
+	if _, stderr, code := dptrain(onTexts + "--microbatch 10 --steps 4 --out head --model hf:ck,train=head"); code != exitcode.Done || !strings.Contains(stderr, want) {
+		t.Errorf("exit %d, %s lacks %q", code, stderr, want)
+	}
+}
+
+// Every part of a checkpoint that learns classes of texts has a rule, however it is named.
+func TestTrain_CheckpointByRule(t *testing.T) {
 	withCheckpoint(t, "bert")
 	const line = "train --dry-run --data train.csv --text text --label mood --classes sad,happy --ignore score --length 8 --epsilon 3 --model hf:ck"
-	for options, want := range map[string]string{",lora=2": "30 60 0.0099", " --lora r=2": "30 60 0.0099", ",train=lora": "30 60 0.0099", ",train=bias": "1 450 0.001"} {
+	for options, want := range map[string]string{",lora=2": "30 60 0.0099", " --lora r=2": "30 60 0.0099", ",train=lora": "30 60 0.0099", ",train=bias": "30 60 0.0099", "": "30 60 0.00099", ",train=all,last=1": "30 60 0.00099"} {
 		got := runJSON(t, line+options)
 		if chosen := fmt.Sprint(got["expected_lot"], got["steps"], got["learning_rate"]); chosen != want {
 			t.Errorf("%s: lots, steps and rate %s, want %s", options, chosen, want)

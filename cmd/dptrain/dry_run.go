@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"gorgonia.org/tensor"
 )
@@ -64,7 +61,7 @@ type preview struct {
 	NoiseSchedule     string             `json:"noise_schedule,omitempty"`
 	*rundir.Projection
 	*rundir.Augmentation
-	Seconds float64  `json:"seconds"` // estimated from a few lots of blank examples
+	Seconds float64  `json:"seconds"` // estimated from lots of blank examples, or from a part of one
 	Device  string   `json:"device"`
 	Warning string   `json:"warning,omitempty"`
 	Advice  []string `json:"advice,omitempty"` // about settings outside the range of published runs
@@ -108,52 +105,29 @@ func previewGroups(run *engine.Run) (groups []previewGroup) {
 // timingDuration is how long lots are timed for a prediction. Tests shorten it.
 var timingDuration = 2 * time.Second
 
-// dryRun describes a run and times it on blank examples. It spends nothing: its ledger is
-// in a temporary directory.
+// dryRun describes a run and times it on blank examples.
 func dryRun(term *terminal.Terminal, flags *settings.Flags) error {
 	spec, err := newSpec(term, flags)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
 	c := spec.Config
-	run, closeRun, err := newBlankRun(c)
+	run, err := training.NewBlankRun(c)
 	if err != nil {
 		return err
 	}
-	defer closeRun()
+	defer run.Close()
 	announceSchema(term, spec)
-	warnAboutRun(term, spec, run)
-	p, err := newPreview(spec, run)
+	warnAboutRun(term, spec, run.Run)
+	p, err := newPreview(spec, run.Run)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	estimate := func() (float64, error) { return training.EstimateDuration(run, c.Steps, timingDuration) }
+	estimate := func() (float64, error) { return run.EstimateDuration(c.Steps, timingDuration) }
 	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", estimate); err != nil {
 		return err
 	}
 	return term.Print(p, fmt.Sprintf("%s %.0f", budget.FormatBound(p.Epsilon, p.Approximate), p.Seconds), p.print)
-}
-
-// newBlankRun makes a run of blank examples with the settings of c, to be timed. Its ledger is in a temporary
-// directory, which closeRun removes.
-func newBlankRun(c engine.Config) (run *engine.Run, closeRun func(), err error) {
-	dir, err := os.MkdirTemp("", "dptrain-preview-")
-	if err != nil {
-		return nil, nil, err
-	}
-	c.Train, c.Files = training.NewBlankSet(c.Train), engine.Files{}
-	c.Mechanism.Choose, c.Budget.FilterOrder = nil, 0 // lots of blank examples, which are timed, spend nothing
-	c.Projection = engine.Projection{}                // the network behind zero directions takes the same time
-	// Noise alone would move the weights far away, where a product with numbers near 0 takes several times as long.
-	c.Optimization.Schedule, c.Optimization.LearningRateAt = optim.Schedule{}, func(int) float64 { return 0 }
-	if !c.Mechanism.NonPrivate {
-		c.Files.Ledger = filepath.Join(dir, rundir.LedgerFile)
-	}
-	if run, err = engine.New(c); err != nil {
-		os.RemoveAll(dir)
-		return nil, nil, exitcode.AsUsage(err)
-	}
-	return run, func() { run.Close(); os.RemoveAll(dir) }, nil
 }
 
 func newPreview(spec *settings.Spec, run *engine.Run) (*preview, error) {

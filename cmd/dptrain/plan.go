@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 	"github.com/dptrain/dptrain/engine"
 	deviceplan "github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/ranks"
@@ -90,12 +91,12 @@ func plan(term *terminal.Terminal, flags *settings.Flags, c cluster) error {
 	}
 	config := spec.Config
 	config.Ranks = ranks.NewGroup(1)[0] // it divides the time of a lot
-	run, closeRun, err := newBlankRun(config)
+	run, err := training.NewBlankRun(config)
 	if err != nil {
 		return err
 	}
-	defer closeRun()
-	measured, err := terminal.Await(term, "Timing lots of blank examples", func() (measuredLot, error) { return measureLot(run) })
+	defer run.Close()
+	measured, err := terminal.Await(term, "Timing lots of blank examples", func() (measuredLot, error) { return measureLot(run.Run) })
 	if err != nil {
 		return err
 	}

@@ -206,7 +206,7 @@ func writePredictions(term *terminal.Terminal, model *inference.Model, examples 
 	format prediction.Format, rows *prediction.Writer, out string) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	progress := term.NewExampleProgress(examples.Len(), out != "")
+	progress := term.NewExampleProgress("", examples.Len(), out != "")
 	defer progress.Close()
 	var cells []any
 	err := model.PredictSet(examples.Set, func(i int, p inference.Prediction) error {

@@ -4,6 +4,7 @@
 package frozen
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -23,6 +24,7 @@ type Outputs struct {
 	blank   []bool      // examples that have no outputs, because nothing reads them; nil if there are none
 	sizes   []int       // numbers of an example in each output
 	values  [][]float32 // of the examples, one after the other, for each output
+	report  func(done, examples int) error
 }
 
 // BytesFor is the memory of the outputs for a number of examples.
@@ -48,16 +50,27 @@ func New(device plan.Device, network *perexample.PrivateNetwork, set data.Set, b
 	return o, nil
 }
 
+// Observe makes Compute call report at its start and after each batch. An error of report ends it.
+func (o *Outputs) Observe(report func(done, examples int) error) {
+	if o != nil {
+		o.report = report
+	}
+}
+
 // Compute computes the outputs, unless it has done so. The end of ctx interrupts it; another call
 // starts again.
 func (o *Outputs) Compute(ctx context.Context) error {
 	if o == nil || o.program == nil {
 		return nil
 	}
-	if _, err := o.compute(ctx, o.set.Len()); err != nil {
+	report := o.report
+	if report == nil {
+		report = func(int, int) error { return nil }
+	}
+	if _, err := o.compute(ctx, o.set.Len(), report); err != nil {
 		return err
 	}
-	o.program = nil
+	o.program, o.report = nil, nil
 	return nil
 }
 
@@ -68,14 +81,14 @@ func (o *Outputs) Estimate() (time.Duration, error) {
 		return 0, nil
 	}
 	batch := min(o.program.Batch, o.set.Len())
-	duration, err := o.compute(context.Background(), batch)
+	duration, err := o.compute(context.Background(), batch, func(int, int) error { return nil })
 	o.program = nil
 	return time.Duration(float64(duration) * float64(o.set.Len()) / float64(batch)), err
 }
 
 // compute computes the outputs of the first examples. It returns the duration without that of the
 // compilation.
-func (o *Outputs) compute(ctx context.Context, examples int) (time.Duration, error) {
+func (o *Outputs) compute(ctx context.Context, examples int, report func(done, examples int) error) (time.Duration, error) {
 	e, err := o.device.Compile(o.program, plan.Optimizer{Kind: plan.SGD}, false)
 	if err != nil {
 		return 0, err
@@ -85,7 +98,7 @@ func (o *Outputs) compute(ctx context.Context, examples int) (time.Duration, err
 	columns := o.set.Columns()
 	inputs, rows := make([][]float32, len(columns)), make([]int, 0, batch)
 	for next := 0; next < examples; {
-		if err := ctx.Err(); err != nil {
+		if err := cmp.Or(ctx.Err(), report(next, examples)); err != nil {
 			return 0, err
 		}
 		for rows = rows[:0]; len(rows) < batch && next < examples; next++ {
@@ -111,7 +124,7 @@ func (o *Outputs) compute(ctx context.Context, examples int) (time.Duration, err
 			}
 		}
 	}
-	return time.Since(start), nil
+	return time.Since(start), report(examples, examples)
 }
 
 // Bytes is the memory of the outputs.

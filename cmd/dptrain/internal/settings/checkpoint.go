@@ -71,6 +71,7 @@ func (n *Network) startFromCheckpoint(build perexample.Build, checkpoint *pretra
 	if err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
 	}
+	n.part = checkpoint.Tuning.Train
 	n.StartingWeights = fmt.Sprintf("%s: %d of the network's %d parameters", checkpoint.Dir, len(net.Params)-len(fresh), len(net.Params))
 	if len(fresh) > 0 {
 		n.StartingWeights += "; random: " + listed(fresh)
@@ -92,13 +93,22 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Movement is what the first lot changed of a checkpoint's network.
+// Movement is what the first lots changed of a checkpoint's network.
 type Movement struct {
 	Moved, Frozen int
 	Still         []string // parameters that are trained, and have their starting values
 }
 
-// CheckMovement compares the trained parameters after the first lot with the starting weights, which it reads
+// MovementLot returns the lot after which every trained parameter should differ from the checkpoint. The factor B of an
+// adapter is zero at the start, so the factor A has no gradient in the first lot, and without privacy no noise either.
+func (s *Spec) MovementLot() int {
+	if s.Network.part == pretrained.LoRA && s.Config.Mechanism.NonPrivate && s.Config.Steps > 1 {
+		return 2
+	}
+	return 1
+}
+
+// CheckMovement compares the trained parameters after the MovementLot with the starting weights, which it reads
 // from the checkpoint again. It returns nil for a network that does not start from a checkpoint.
 func (s *Spec) CheckMovement(trained []engine.Parameter) (*Movement, error) {
 	n := s.Network

@@ -19,6 +19,7 @@ import (
 	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/models/pretrained"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 )
@@ -31,6 +32,7 @@ type Network struct {
 	// StartingWeights describes the weights that --init loaded; "" without --init.
 	StartingWeights string
 
+	part     pretrained.Part // of a checkpoint that is trained; "" without a checkpoint
 	flags    *Flags
 	schema   data.Schema
 	seed     uint64 // public seed of the random starting weights

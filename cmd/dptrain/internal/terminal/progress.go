@@ -81,15 +81,20 @@ func joinFitting(details []string, width int) string {
 type ExampleProgress struct {
 	terminal *Terminal
 	bar      *ProgressBar // nil without a terminal, or if the results go to the terminal
+	prefix   string       // of a note: what is computed
 	total    int
+	tenth    int // of the last note
 	started  time.Time
 	noted    time.Time
 }
 
-// NewExampleProgress starts to report on total examples. resultsInFile states that the
-// results are not printed on the terminal.
-func (t *Terminal) NewExampleProgress(total int, resultsInFile bool) *ExampleProgress {
-	p := &ExampleProgress{terminal: t, total: total, started: time.Now(), noted: time.Now()}
+// NewExampleProgress starts to report on total examples. activity begins its notes; it can be empty. resultsInFile
+// states that the results are not printed on the terminal.
+func (t *Terminal) NewExampleProgress(activity string, total int, resultsInFile bool) *ExampleProgress {
+	if activity != "" {
+		activity += ": "
+	}
+	p := &ExampleProgress{terminal: t, prefix: activity, total: total, started: time.Now(), noted: time.Now()}
 	if _, shared := terminalFile(t.Out); resultsInFile || !shared {
 		p.bar = t.NewProgressBar(total)
 	}
@@ -99,11 +104,15 @@ func (t *Terminal) NewExampleProgress(total int, resultsInFile bool) *ExamplePro
 // Update redraws the bar. Without a bar it prints a note at each tenth of the examples,
 // but not more often than every NoteDelay.
 func (p *ExampleProgress) Update(done int) error {
-	if p.bar == nil && done%max(1, p.total/10) == 0 && done < p.total && time.Since(p.noted) >= NoteDelay {
-		p.noted = time.Now()
-		p.terminal.Note("example %d/%d, %s", done, p.total, strings.Join(p.details(done), ", "))
+	if tenth := 10 * done / p.total; p.bar == nil && tenth > p.tenth && done < p.total && time.Since(p.noted) >= NoteDelay {
+		p.noted, p.tenth = time.Now(), tenth
+		p.terminal.Note("%sexample %d/%d, %s", p.prefix, done, p.total, strings.Join(p.details(done), ", "))
 	}
-	return p.bar.Update(done, func() []string { return p.details(done) })
+	return p.bar.Update(done, func() []string {
+		details := p.details(done)
+		details[0] = p.prefix + details[0]
+		return details
+	})
 }
 
 // Close removes the bar.

@@ -1,14 +1,15 @@
 package training
 
 import (
+	"fmt"
 	"runtime/debug"
 	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 )
 
-// noteMovement says whether the first lot changed what is trained of a checkpoint, and nothing else.
-func (p *Progress) noteMovement() error {
+// noteMovement says whether the lots so far changed what is trained of a checkpoint, and nothing else.
+func (p *Progress) noteMovement(lots int) error {
 	parameters, err := p.run.BorrowParameters()
 	if err != nil {
 		return err
@@ -23,9 +24,13 @@ func (p *Progress) noteMovement() error {
 		}
 	}
 	debug.FreeOSMemory() // the memory of the checkpoint
-	p.term.Note("After the first lot: %s moved, %s of the checkpoint did not.", number.Plural(m.Moved, "trained parameter"), number.Plural(m.Frozen, "frozen parameter"))
+	after := "After the first lot"
+	if lots > 1 {
+		after = fmt.Sprintf("After %d lots", lots)
+	}
+	p.term.Note("%s: %s moved, %s of the checkpoint did not.", after, number.Plural(m.Moved, "trained parameter"), number.Plural(m.Frozen, "frozen parameter"))
 	if len(m.Still) > 0 {
-		p.term.Warn("the first lot did not change %s, although training includes them", strings.Join(m.Still, ", "))
+		p.term.Warn("%s: %s did not change, although training includes them", strings.ToLower(after), strings.Join(m.Still, ", "))
 	}
 	return nil
 }

@@ -46,7 +46,9 @@ type Progress struct {
 	collector    quality.Collector  // of its predictions; nil where there is none
 	evaluatedLot int                // the lot of the last evaluation of the run; firstLot if it is unknown
 
+	frozen         *terminal.ExampleProgress // of the outputs of frozen layers; nil without them
 	started        time.Time
+	preparing      time.Duration  // the outputs of frozen layers took
 	evaluating     time.Duration  // so far
 	trainingTime   time.Duration  // of the lots, without evaluation; set by End
 	expectedLot    float64        // records
@@ -86,8 +88,24 @@ func NewProgress(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, 
 	if err := p.restoreSchema(); err != nil {
 		return nil, err
 	}
+	run.ObserveFrozenOutputs(p.observeFrozenOutputs)
 	p.bar = term.NewProgressBar(spec.Config.Steps)
 	return p, p.bar.Update(p.firstLot, func() []string { return nil })
+}
+
+// observeFrozenOutputs reports how many examples have outputs of frozen layers, which the run computes before its lots.
+func (p *Progress) observeFrozenOutputs(done, examples int) error {
+	switch done {
+	case 0:
+		p.bar.Hide()
+		p.frozen = p.term.NewExampleProgress("outputs of the frozen layers", examples, true)
+		return nil
+	case examples:
+		p.frozen.Close()
+		p.preparing = time.Since(p.started)
+		return nil
+	}
+	return p.frozen.Update(done)
 }
 
 // openEvaluator opens the evaluator of the test data, if there are any.
@@ -222,8 +240,8 @@ func (p *Progress) observe(lot *engine.Progress) error {
 		return err
 	}
 	defer p.serve(lot)
-	if lot.Lot == 1 {
-		if err := p.noteMovement(); err != nil {
+	if lot.Lot == p.spec.MovementLot() {
+		if err := p.noteMovement(lot.Lot); err != nil {
 			return err
 		}
 	}
@@ -372,7 +390,7 @@ func (e *MetricsEntry) scalars() []tensorboard.Scalar {
 // details returns ε, the time left, the last test result and the speed. A note shows the
 // test result only if it is of the same lot.
 func (p *Progress) details(lot *engine.Progress) []string {
-	elapsed := time.Since(p.started)
+	elapsed := time.Since(p.started) - p.preparing
 	details := []string{p.epsilon(lot), terminal.TimeLeft(elapsed, lot.Lot-p.firstLot, lot.Lots-lot.Lot)}
 	if result := p.testResult(); result != "" && (p.bar != nil || p.evaluatedLot == lot.Lot) {
 		details = append(details, result)
