@@ -54,8 +54,8 @@ func (d *defaultRules) apply() {
 		d.adopt(defaults.ForTransformer(d.facts(), d.fixed()))
 	case ruled && part == pretrained.Head:
 		d.adopt(defaults.ForHead(d.facts(), d.fixed()))
-	case ruled && part == pretrained.LoRA && d.example.Vocabulary > 0:
-		d.adopt(defaults.ForAdapters(d.facts(), d.fixed()))
+	case ruled && part != "" && d.example.Vocabulary > 0:
+		d.adopt(defaults.ForFineTuning(d.facts(), d.fixed(), part == pretrained.All))
 	case ruled && d.isPicture():
 		d.applyToPictures()
 	}
