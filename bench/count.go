@@ -1,13 +1,33 @@
 package bench
 
 import (
+	"github.com/dptrain/dptrain/engine/weights"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
 )
 
-func (w Workload) build() (perexample.Build, error) { return models.Parse(w.Model, w.Example, 1) }
+// build builds the network. What a checkpoint's name does not train is frozen.
+func (w Workload) build() (perexample.Build, error) {
+	build, err := models.Parse(w.Model, w.Example, 1)
+	if err != nil {
+		return nil, err
+	}
+	checkpoint, err := models.Pretrained(w.Model)
+	if checkpoint == nil || err != nil {
+		return build, err
+	}
+	net, err := build.ForBatch(1)
+	if err != nil {
+		return nil, err
+	}
+	frozen, _, err := checkpoint.Parts(net)
+	if len(frozen) == 0 || err != nil {
+		return build, err
+	}
+	return weights.Freeze(build, frozen...), nil
+}
 
 // FloatingPointOperations counts the floating-point operations of one ordinary step: two for each
 // multiply-add of a matrix product, convolution, recurrence or attention. Each counts once for the
