@@ -3,7 +3,6 @@ package bench
 import (
 	"flag"
 	"testing"
-	"time"
 
 	"github.com/dptrain/dptrain/models"
 )
@@ -36,24 +35,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			for range 2 {
-				if err := s.Run(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := s.Wait(); err != nil {
-				b.Fatal(err)
-			}
-			start := time.Now()
-			for b.Loop() {
-				if err := s.Run(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := s.Wait(); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(1e3*time.Since(start).Seconds()/float64(b.N), "ms/step")
+			timeSteps(b, s)
 		})
 	}
 }

@@ -23,8 +23,8 @@ func (w Workload) build() (perexample.Build, error) {
 		return nil, err
 	}
 	frozen, _, err := checkpoint.Parts(net)
-	if len(frozen) == 0 || err != nil {
-		return build, err
+	if err != nil {
+		return nil, err
 	}
 	return weights.Freeze(build, frozen...), nil
 }

@@ -279,26 +279,7 @@ func BenchmarkStep(b *testing.B) {
 				if !h.GPU {
 					peak = max(peak, Peak(0))
 				}
-				for range 2 {
-					if err := s.Run(); err != nil {
-						b.Fatal(err)
-					}
-				}
-				if err := s.Wait(); err != nil {
-					b.Fatal(err)
-				}
-				b.ReportAllocs()
-				start := time.Now()
-				for b.Loop() {
-					if err := s.Run(); err != nil {
-						b.Fatal(err)
-					}
-				}
-				if err := s.Wait(); err != nil { // a GPU may still compute the last steps
-					b.Fatal(err)
-				}
-				second := time.Since(start).Seconds() / float64(b.N)
-				b.ReportMetric(1e3*second, "ms/step")
+				second := timeSteps(b, s)
 				b.ReportMetric(float64(w.Batch)/second, "examples/s")
 				b.ReportMetric(operations/second/1e9, "GFLOP/s")
 				if peak > 0 {
@@ -307,4 +288,30 @@ func BenchmarkStep(b *testing.B) {
 			})
 		}
 	}
+}
+
+// timeSteps reports the milliseconds of a step, and returns its seconds. The first two do not count.
+func timeSteps(b *testing.B, s *Step) (second float64) {
+	b.Helper()
+	for range 2 {
+		if err := s.Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	start := time.Now()
+	for b.Loop() {
+		if err := s.Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Wait(); err != nil { // a GPU may still compute the last steps
+		b.Fatal(err)
+	}
+	second = time.Since(start).Seconds() / float64(b.N)
+	b.ReportMetric(1e3*second, "ms/step")
+	return second
 }

@@ -21,10 +21,10 @@ type Outputs struct {
 	device  plan.Device
 	program *plan.Program // computes the outputs; nil when they are computed
 	set     data.Set
-	blank   []bool      // examples that have no outputs, because nothing reads them; nil if there are none
-	sizes   []int       // numbers of an example in each output
-	values  [][]float32 // of the examples, one after the other, for each output
-	report  func(done, examples int) error
+	blank   []bool                         // examples that have no outputs, because nothing reads them; nil if there are none
+	sizes   []int                          // numbers of an example in each output
+	values  [][]float32                    // of the examples, one after the other, for each output
+	report  func(done, examples int) error // see Observe
 }
 
 // BytesFor is the memory of the outputs for a number of examples.
@@ -37,7 +37,7 @@ func BytesFor(network *perexample.PrivateNetwork, examples int) (bytes int64) {
 
 // New returns outputs of zeros for the examples of a set. Examples that are blank keep them, and those of other ranks.
 func New(device plan.Device, network *perexample.PrivateNetwork, set data.Set, blank []bool) (*Outputs, error) {
-	o := &Outputs{device: device, set: set, blank: blank}
+	o := &Outputs{device: device, set: set, blank: blank, report: func(int, int) error { return nil }}
 	var err error
 	if o.program, err = plan.LowerFrozen(network); err != nil {
 		return nil, err
@@ -63,14 +63,10 @@ func (o *Outputs) Compute(ctx context.Context) error {
 	if o == nil || o.program == nil {
 		return nil
 	}
-	report := o.report
-	if report == nil {
-		report = func(int, int) error { return nil }
-	}
-	if _, err := o.compute(ctx, o.set.Len(), report); err != nil {
+	if _, err := o.compute(ctx, o.set.Len()); err != nil {
 		return err
 	}
-	o.program, o.report = nil, nil
+	o.program = nil
 	return nil
 }
 
@@ -81,14 +77,14 @@ func (o *Outputs) Estimate() (time.Duration, error) {
 		return 0, nil
 	}
 	batch := min(o.program.Batch, o.set.Len())
-	duration, err := o.compute(context.Background(), batch, func(int, int) error { return nil })
+	duration, err := o.compute(context.Background(), batch)
 	o.program = nil
 	return time.Duration(float64(duration) * float64(o.set.Len()) / float64(batch)), err
 }
 
 // compute computes the outputs of the first examples. It returns the duration without that of the
 // compilation.
-func (o *Outputs) compute(ctx context.Context, examples int, report func(done, examples int) error) (time.Duration, error) {
+func (o *Outputs) compute(ctx context.Context, examples int) (time.Duration, error) {
 	e, err := o.device.Compile(o.program, plan.Optimizer{Kind: plan.SGD}, false)
 	if err != nil {
 		return 0, err
@@ -98,7 +94,7 @@ func (o *Outputs) compute(ctx context.Context, examples int, report func(done, e
 	columns := o.set.Columns()
 	inputs, rows := make([][]float32, len(columns)), make([]int, 0, batch)
 	for next := 0; next < examples; {
-		if err := cmp.Or(ctx.Err(), report(next, examples)); err != nil {
+		if err := cmp.Or(ctx.Err(), o.report(next, examples)); err != nil {
 			return 0, err
 		}
 		for rows = rows[:0]; len(rows) < batch && next < examples; next++ {
@@ -124,7 +120,7 @@ func (o *Outputs) compute(ctx context.Context, examples int, report func(done, e
 			}
 		}
 	}
-	return time.Since(start), report(examples, examples)
+	return time.Since(start), o.report(examples, examples)
 }
 
 // Bytes is the memory of the outputs.

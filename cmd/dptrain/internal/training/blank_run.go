@@ -71,13 +71,14 @@ func (r *BlankRun) EstimateDuration(steps int, timed time.Duration) (float64, er
 	defer cancel()
 	var ends []time.Time
 	started := time.Now()
-	var counted time.Time // since when the records of the lot count
+	var counted time.Time // since when the records of the first lot count
 	before := 0           // its records that do not count
 	r.interruption.isDue = func() bool {
-		if loaded := r.LoadedRecords(); loaded > 0 && (before == 0 || loaded < before) {
+		loaded := r.LoadedRecords()
+		if before == 0 {
 			counted, before = time.Now(), loaded
 		}
-		return time.Since(started) > wholeLots*timed && r.LoadedRecords() > before
+		return time.Since(started) > wholeLots*timed && loaded > before
 	}
 	err = r.Train(ctx, func(*engine.Progress) error {
 		ends = append(ends, time.Now())
