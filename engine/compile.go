@@ -28,7 +28,7 @@ func (c *Config) compile(index *load.Index, rowsPerRecord int, e sample.Event) (
 		RowsPerRecord: rowsPerRecord, Microbatch: c.Microbatch, ConstantWork: c.Sampling.ConstantWork, Rank: rank, Ranks: count,
 		Norms: !c.Mechanism.NonPrivate && !local, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace(),
 		Output: len(c.Statistics) > 0, Optimizer: c.Optimization.ofDevice(), Averaged: c.Optimization.Average.Decay > 0,
-		KeepFrozen: c.Augmentation.Views == 0 && !local && !c.Records.Users && c.Sampling.Population == 0,
+		KeepFrozen: c.Augmentation.Views == 0 && !local && c.Sampling.Population == 0,
 		Reads:      float64(c.Steps) * e.ExpectedLot() * float64(index.PerRecord),
 	}
 	switch {

@@ -71,12 +71,22 @@ func isFrozenLayer(i plan.Instruction) bool {
 func frozenConfig(t *testing.T, build perexample.Build, records Records, compute bool) Config {
 	c := testConfig(t)
 	table := pictureTable(61)
+	count := (61 + max(1, records.Examples) - 1) / max(1, records.Examples)
+	if records.Users {
+		count = 20
+		table = picturesOf(t, table, func(row int) int32 {
+			if row < 30 {
+				return int32(row % count) // one or two pictures each
+			}
+			return int32(count - 1)
+		})
+	}
 	blank := make([]bool, 61)
 	blank[4], blank[5], blank[60] = true, true, true
 	c.Network, c.Train, c.Records = build, blankedSet{table, blank}, records
 	c.Microbatch, c.Steps, c.Sampling.Lot = 5, 20, 7
 	if compute {
-		c.Sampling.Population = (61 + max(1, records.Examples) - 1) / max(1, records.Examples)
+		c.Sampling.Population = count
 	}
 	if net, err := build(1); err == nil && len(net.BatchNorms) > 0 {
 		s, err := BatchStatistics(build, 3, 9)
@@ -91,11 +101,28 @@ func frozenConfig(t *testing.T, build perexample.Build, records Records, compute
 	return c
 }
 
+// picturesOf returns a table of pictures with their users.
+func picturesOf(t *testing.T, table *data.Table, userOf func(row int) int32) *data.Table {
+	count := table.Len()
+	x, labels, users := make([]float32, count*pictureSize), make([]float32, count), make([]int32, count)
+	if err := table.Read([][]float32{x, labels}, sequence(count)); err != nil {
+		t.Fatal(err)
+	}
+	for row := range users {
+		users[row] = userOf(row)
+	}
+	owned, err := data.NewTable(table.Columns(), [][]float32{x, labels}, users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owned
+}
+
 // A run that computes the outputs of frozen layers once has the same bits as one that computes them
 // in each lot.
 func TestFrozenOutputs_SameBits(t *testing.T) {
 	for name, build := range map[string]perexample.Build{"pictures": frozenPictures("frozen", 0, 0), "dropout": frozenPictures("frozen", 0, .3), "steps": frozenSteps} {
-		for _, records := range []Records{{}, {Examples: 3}} {
+		for _, records := range []Records{{}, {Examples: 3}, {Users: true, Examples: 4}} {
 			var weights [2][]float32
 			for i := range weights {
 				c := frozenConfig(t, build, records, i == 1)
@@ -125,29 +152,39 @@ func TestFrozenOutputs_SameBits(t *testing.T) {
 // is private are not kept.
 func TestFrozenOutputs_Refused(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"nothing frozen": func(c *Config) { c.Network = frozenPictures("none", 0, 0) },
-		"dropout before": func(c *Config) { c.Network = frozenPictures("frozen", .3, 0) },
-		"views":          func(c *Config) { c.Augmentation = Augmentation{1, func([][]float32, *rand.Rand) {}} },
-		"few lots":       func(c *Config) { c.Steps = 8 },
-		"users": func(c *Config) {
-			users := make([]int32, c.Train.Len())
-			for i := range users {
-				users[i] = int32(i)
-			}
-			table := pictureTable(len(users))
-			x, labels := make([]float32, len(users)*pictureSize), make([]float32, len(users))
-			_ = table.Read([][]float32{x, labels}, sequence(len(users)))
-			owned, err := data.NewTable(table.Columns(), [][]float32{x, labels}, users)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Train, c.Records = owned, Records{Users: true, Examples: 1}
-		},
+		"nothing frozen":               func(c *Config) { c.Network = frozenPictures("none", 0, 0) },
+		"dropout before":               func(c *Config) { c.Network = frozenPictures("frozen", .3, 0) },
+		"views":                        func(c *Config) { c.Augmentation = Augmentation{1, func([][]float32, *rand.Rand) {}} },
+		"few lots":                     func(c *Config) { c.Steps = 8 },
+		"a declared number of records": func(c *Config) { c.Sampling.Population = 61 },
 	} {
 		c := frozenConfig(t, frozenPictures("frozen", 0, 0), Records{}, false)
 		change(&c)
 		if r := newRun(t, c); r.network.Frozen != nil {
 			t.Errorf("%s: outputs are kept", name)
+		}
+	}
+}
+
+// The number of examples that are computed is that of users times the declared number of examples of each: it
+// does not show how many examples users have.
+func TestFrozenOutputs_CountOfUsersIsPublic(t *testing.T) {
+	for name, userOf := range map[string]func(row int) int32{
+		"as many each": func(row int) int32 { return int32(row % 10) },
+		"one has most": func(row int) int32 { return int32(max(row-51, 0)) },
+	} {
+		c := frozenConfig(t, frozenPictures("frozen", 0, 0), Records{Examples: 3}, false)
+		c.Train, c.Records = picturesOf(t, pictureTable(61), userOf), Records{Users: true, Examples: 3}
+		r := newRun(t, c)
+		var last int
+		r.ObserveFrozenOutputs(func(done, examples int) error {
+			if last = done; examples != 30 {
+				t.Errorf("%s: %d examples, want 30", name, examples)
+			}
+			return nil
+		})
+		if trainRun(t, r, nil); last != 30 {
+			t.Errorf("%s: computed %d examples, want 30", name, last)
 		}
 	}
 }

@@ -57,6 +57,9 @@ func rankConfigs() map[string]func(t *testing.T) Config {
 		"embeddings of frozen outputs": func(t *testing.T) Config {
 			return frozenConfig(t, frozenPictures("frozen", 0, 0.3), Records{Examples: 3}, false)
 		},
+		"frozen outputs of users": func(t *testing.T) Config {
+			return frozenConfig(t, frozenPictures("frozen", 0, 0.3), Records{Users: true, Examples: 4}, false)
+		},
 		"dropout, shuffled": func(t *testing.T) Config {
 			c := testConfig(t)
 			c.Network, c.Microbatch, c.Steps = mlpWithDropout(0.5), 5, 12

@@ -30,7 +30,11 @@ func (n *Network) KeepFrozen(s data.Set) error {
 		return err
 	}
 	k := &keptOutputs{set: s, Batch: *newBatch(program, n.whole.Size, len(private.Inputs))}
-	if k.outputs, err = frozen.New(n.device, private, s, nil); err != nil {
+	rows := make([]int, s.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	if k.outputs, err = frozen.New(n.device, private, s, rows, 1); err != nil {
 		return err
 	}
 	n.kept = k

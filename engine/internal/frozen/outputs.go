@@ -15,14 +15,14 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// Outputs are the outputs of frozen layers for all examples of a set. They are private, as the
+// Outputs are the outputs of frozen layers for the examples of records. They are private, as the
 // examples are. A nil *Outputs belongs to a network without frozen first layers.
 type Outputs struct {
 	device  plan.Device
 	program *plan.Program // computes the outputs; nil when they are computed
 	set     data.Set
-	blank   []bool                         // examples that have no outputs, because nothing reads them; nil if there are none
-	sizes   []int                          // numbers of an example in each output
+	rows    []int                          // of the set: the examples of all records; -1: nothing reads this one
+	sizes   []int                          // numbers of a record in each output
 	values  [][]float32                    // of the examples, one after the other, for each output
 	report  func(done, examples int) error // see Observe
 }
@@ -35,17 +35,18 @@ func BytesFor(network *perexample.PrivateNetwork, examples int) (bytes int64) {
 	return bytes
 }
 
-// New returns outputs of zeros for the examples of a set. Examples that are blank keep them, and those of other ranks.
-func New(device plan.Device, network *perexample.PrivateNetwork, set data.Set, blank []bool) (*Outputs, error) {
-	o := &Outputs{device: device, set: set, blank: blank, report: func(int, int) error { return nil }}
+// New returns outputs of zeros for records, each with the same number of examples. Rows names the examples of the set, a
+// record after the other, and has -1 for those that keep the zeros.
+func New(device plan.Device, network *perexample.PrivateNetwork, set data.Set, rows []int, perRecord int) (*Outputs, error) {
+	o := &Outputs{device: device, set: set, rows: rows, report: func(int, int) error { return nil }}
 	var err error
 	if o.program, err = plan.LowerFrozen(network); err != nil {
 		return nil, err
 	}
 	for _, n := range network.FrozenOutputs {
 		size := n.Shape().TotalSize() / network.Batch
-		o.sizes = append(o.sizes, size)
-		o.values = append(o.values, memory.Zeros[float32](size*set.Len()))
+		o.sizes = append(o.sizes, size*perRecord)
+		o.values = append(o.values, memory.Zeros[float32](size*len(rows)))
 	}
 	return o, nil
 }
@@ -63,7 +64,7 @@ func (o *Outputs) Compute(ctx context.Context) error {
 	if o == nil || o.program == nil {
 		return nil
 	}
-	if _, err := o.compute(ctx, o.set.Len()); err != nil {
+	if _, err := o.compute(ctx, len(o.rows)); err != nil {
 		return err
 	}
 	o.program = nil
@@ -76,10 +77,10 @@ func (o *Outputs) Estimate() (time.Duration, error) {
 	if o == nil || o.program == nil {
 		return 0, nil
 	}
-	batch := min(o.program.Batch, o.set.Len())
+	batch := min(o.program.Batch, len(o.rows))
 	duration, err := o.compute(context.Background(), batch)
 	o.program = nil
-	return time.Duration(float64(duration) * float64(o.set.Len()) / float64(batch)), err
+	return time.Duration(float64(duration) * float64(len(o.rows)) / float64(batch)), err
 }
 
 // compute computes the outputs of the first examples. It returns the duration without that of the
@@ -92,14 +93,15 @@ func (o *Outputs) compute(ctx context.Context, examples int) (time.Duration, err
 	defer e.Close()
 	start, batch := time.Now(), o.program.Batch
 	columns := o.set.Columns()
-	inputs, rows := make([][]float32, len(columns)), make([]int, 0, batch)
+	inputs := make([][]float32, len(columns))
+	rows, places := make([]int, 0, batch), make([]int, 0, batch)
 	for next := 0; next < examples; {
 		if err := cmp.Or(ctx.Err(), o.report(next, examples)); err != nil {
 			return 0, err
 		}
-		for rows = rows[:0]; len(rows) < batch && next < examples; next++ {
-			if o.blank == nil || !o.blank[next] {
-				rows = append(rows, next)
+		for rows, places = rows[:0], places[:0]; len(rows) < batch && next < examples; next++ {
+			if o.rows[next] >= 0 {
+				rows, places = append(rows, o.rows[next]), append(places, next)
 			}
 		}
 		if len(rows) == 0 {
@@ -114,9 +116,10 @@ func (o *Outputs) compute(ctx context.Context, examples int) (time.Duration, err
 		if err := e.Forward(); err != nil {
 			return 0, err
 		}
-		for k, size := range o.sizes {
-			for i, row := range rows {
-				copy(o.values[k][row*size:(row+1)*size], e.Observed(k)[i*size:])
+		for k, values := range o.values {
+			size := len(values) / len(o.rows)
+			for i, place := range places {
+				copy(values[place*size:(place+1)*size], e.Observed(k)[i*size:])
 			}
 		}
 	}
@@ -137,12 +140,12 @@ func (o *Outputs) Bytes() (bytes int) {
 // Count returns the number of outputs.
 func (o *Outputs) Count() int { return len(o.sizes) }
 
-// Read copies the outputs for the given examples, one after the other, and clears the rest.
-func (o *Outputs) Read(dst [][]float32, rows []int) {
+// Read copies the outputs for the given records, one after the other, and clears the rest.
+func (o *Outputs) Read(dst [][]float32, records []int) {
 	for k, size := range o.sizes {
-		clear(dst[k][len(rows)*size:])
-		for i, row := range rows {
-			copy(dst[k][i*size:(i+1)*size], o.values[k][row*size:])
+		clear(dst[k][len(records)*size:])
+		for i, record := range records {
+			copy(dst[k][i*size:(i+1)*size], o.values[k][record*size:])
 		}
 	}
 }

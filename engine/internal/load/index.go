@@ -184,17 +184,21 @@ func (d *Index) ForEachRowOf(rank, size int, add func(row int)) {
 	}
 }
 
-// NotOf reports the examples that are blank, or that another of several ranks computes; nil if there are none. Records
-// are not users.
-func (d *Index) NotOf(rank, size int) []bool {
-	if size <= 1 {
-		return d.Blank
+// RowsOf returns the rows of all records, as WriteRows writes them, with -1 for those of records that another of
+// several ranks computes. Their number follows from public numbers.
+func (d *Index) RowsOf(rank, size int) []int {
+	rows := make([]int, d.Records*d.PerRecord)
+	for record := range d.Records {
+		own := rows[record*d.PerRecord:][:d.PerRecord]
+		if size > 1 && ranks.Owner(record, size) != rank {
+			for i := range own {
+				own[i] = -1
+			}
+			continue
+		}
+		d.WriteRows(record, own, nil)
 	}
-	not := make([]bool, d.Rows)
-	for row := range not {
-		not[row] = ranks.Owner(row/d.PerRecord, size) != rank || d.Blank != nil && d.Blank[row]
-	}
-	return not
+	return rows
 }
 
 // ForEachMean calls add with the mean of the numbers of each record's examples. A blank record has none.

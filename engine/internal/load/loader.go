@@ -234,9 +234,6 @@ func (l *Loader) writeMaskSeeds(rows int) {
 	}
 }
 
-// LoadedRows returns the rows of the data set of the first n records, which load has read.
-func (l *Loader) LoadedRows(n int) []int { return l.rows[:n*l.rowsPerRecord()] }
-
 // transformViews changes the views in the first rows of the microbatch. A row of weight 0
 // repeats an example of its record and stays as it is.
 func (l *Loader) transformViews(rows int) error {

@@ -12,6 +12,6 @@ func (f *frozenOutputs) Add(n int) error {
 	if err := f.lot.Loader.Load(n, nil); err != nil {
 		return err
 	}
-	f.lot.Network.Frozen.Read(f.lot.Network.Outputs, f.lot.Loader.LoadedRows(n))
+	f.lot.Network.Frozen.Read(f.lot.Network.Outputs, f.lot.Loader.Records[:n])
 	return f.addLoaded(n)
 }

@@ -43,7 +43,7 @@ type Options struct {
 	Releasers ranks.Communicator
 
 	// KeepFrozen permits to compute the outputs of frozen first layers once: they are the same in every
-	// lot, and their number is public. Reads is how often lots read the output of an example, together.
+	// lot, and the number of records is public. Reads is how often lots read the output of an example, together.
 	KeepFrozen bool
 	Reads      float64
 
@@ -143,7 +143,7 @@ func (n *Network) prepare(o Options, device plan.Device, network *perexample.Pri
 	if n.Running, err = newRunning(network.Network, n.Executable, len(network.Inputs), o.Averaged); err != nil || !keeps {
 		return err
 	}
-	if n.Frozen, err = frozen.New(device, network, o.Train, o.Index.NotOf(o.Rank, o.Ranks)); err != nil {
+	if n.Frozen, err = frozen.New(device, network, o.Train, o.Index.RowsOf(o.Rank, o.Ranks), o.Index.PerRecord); err != nil {
 		return err
 	}
 	for k := range n.Frozen.Count() {
@@ -156,8 +156,9 @@ func (n *Network) prepare(o Options, device plan.Device, network *perexample.Pri
 // each example and keeps them. They must be read more often than they are computed, and take at most half
 // of the memory that is left. A GPU keeps the data set instead.
 func (o *Options) keepsFrozenOutputs(device plan.Device, network *perexample.PrivateNetwork) bool {
-	return o.KeepFrozen && len(network.FrozenOutputs) > 0 && device.Name() == "cpu" && o.Reads > float64(o.Index.Rows) &&
-		memory.AtStart().Without(o.Held).Fits(2*frozen.BytesFor(network, o.Index.Rows))
+	examples := o.Index.Records * o.Index.PerRecord // a public number
+	return o.KeepFrozen && len(network.FrozenOutputs) > 0 && device.Name() == "cpu" && o.Reads > float64(examples) &&
+		memory.AtStart().Without(o.Held).Fits(2*frozen.BytesFor(network, examples))
 }
 
 // check compares the network with its data.
