@@ -175,6 +175,13 @@ func TestFrozenOutputs_CountOfUsersIsPublic(t *testing.T) {
 	} {
 		c := frozenConfig(t, frozenPictures("frozen", 0, 0), Records{Examples: 3}, false)
 		c.Train, c.Records = picturesOf(t, pictureTable(61), userOf), Records{Users: true, Examples: 3}
+		index, err := load.NewIndex(c.Train, 3, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := index.RowsOf(0, 1); len(rows) != 30 || slices.Contains(rows, -1) {
+			t.Errorf("%s: the outputs of rows %v are computed, want 30", name, rows)
+		}
 		r := newRun(t, c)
 		var last int
 		r.ObserveFrozenOutputs(func(done, examples int) error {

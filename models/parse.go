@@ -169,7 +169,7 @@ var families = []family{
 	{Description{"lstm", "[HIDDEN]", "a long short-term memory over embedded indices; 128 units by default"}, sequences, parseWidth(128), lstm},
 	{Description{"gru", "[HIDDEN]", "gated recurrent units over embedded indices; 128 units by default"}, sequences, parseWidth(128), gru},
 	{Description{"transformer", "[tied]", "two blocks with 4 heads and width 128; tied shares the weight of embedding and head"}, sequences, parseTied, transformer},
-	{Description{pretrainedName, "DIR[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME][,rank-stabilised=true][,last=BLOCKS][,pool=mean|first|head]", "a public checkpoint of BERT, RoBERTa, DistilBERT, GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 1 to 3, ViT or DeiT: a folder with config.json, tokenizer.json or preprocessor_config.json, and model.safetensors, or a file of llama.cpp, FILE.gguf; it gets a new head, or predicts the next id"}, sequences, parsePretrained, checkpointed},
+	{Description{pretrainedName, "DIR[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME][,rank-stabilised=true][,last=BLOCKS][,pool=mean|first|layers|head]", "a public checkpoint of BERT, RoBERTa, DistilBERT, GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 1 to 3, ViT or DeiT: a folder with config.json, tokenizer.json or preprocessor_config.json, and model.safetensors, or a file of llama.cpp, FILE.gguf; it gets a new head, or predicts the next id"}, sequences, parsePretrained, checkpointed},
 	{Description{"layers", "LAYER;LAYER;…", "your own layers, as in layers:fc1=linear(64);relu;fc2=linear(10); a layer is one of " + listSyntax() + "; from=NAME reads a named layer in place of the one before"}, anything, parseLayerList, buildLayerList},
 }
 

@@ -144,6 +144,21 @@ func TestTrain_CheckpointByRule(t *testing.T) {
 	}
 }
 
+// Adapters and biases that learn the next id have a rule; whole networks and heads have none.
+func TestTrain_DecoderByRule(t *testing.T) {
+	for _, c := range []struct{ name, options, want string }{
+		{"gpt2", ",lora=2", "30 60 0.0099 0.1"}, {"gpt2", ",train=bias", "30 60 0.0099 0.1"}, {"gpt2", "", "1 450 0.001 0.1"}, {"llama", ",train=head", "1 450 0.001 0.1"},
+	} {
+		t.Run(c.name+c.options, func(t *testing.T) {
+			withCheckpoint(t, c.name)
+			got := runJSON(t, "train --dry-run --data train.csv --text text --next --ignore mood,score --length 8 --epsilon 3 --model hf:ck"+c.options)
+			if chosen := fmt.Sprint(got["expected_lot"], got["steps"], got["learning_rate"], got["clip"]); chosen != c.want {
+				t.Errorf("lots, steps, rate and clip bound %s, want %s", chosen, c.want)
+			}
+		})
+	}
+}
+
 // The folders that export writes have the names and shapes of the checkpoint, and transformers and peft
 // compute with them what the run's network computes.
 func TestExport_Checkpoint(t *testing.T) {

@@ -44,7 +44,7 @@ func (d *defaultRules) apply() {
 	f := d.flags
 	f.byRule, f.ruleReasons = nil, nil
 	ruled := f.Resume == "" && len(f.Groups) == 0 && f.LocalSteps == 0 && f.Mechanism == string(engine.GaussianNoise)
-	part := d.classifierPart()
+	part := d.fineTunedPart()
 	switch {
 	case ruled && d.isTable():
 		d.applyToTable()
@@ -55,7 +55,8 @@ func (d *defaultRules) apply() {
 	case ruled && part == pretrained.Head:
 		d.adopt(defaults.ForHead(d.facts(), d.fixed()))
 	case ruled && part != "" && d.example.Vocabulary > 0:
-		d.adopt(defaults.ForFineTuning(d.facts(), d.fixed(), part == pretrained.All))
+		tuned := defaults.Tuned{Whole: part == pretrained.All, Next: d.spec.Task.Schema.PredictNext}
+		d.adopt(defaults.ForFineTuning(d.facts(), d.fixed(), tuned))
 	case ruled && d.isPicture():
 		d.applyToPictures()
 	}
@@ -89,9 +90,11 @@ func (d *defaultRules) isTransformer() bool {
 	return e.Vocabulary > 0 && e.Classes > 0 && len(e.LabelShape) == 0 && d.flags.Model == "transformer" && d.flags.Init == ""
 }
 
-// classifierPart returns which part of a checkpoint a run trains to predict classes; "" for other runs.
-func (d *defaultRules) classifierPart() pretrained.Part {
-	if e := d.example; e.Classes == 0 || len(e.LabelShape) > 0 {
+// fineTunedPart returns which part of a checkpoint a run trains to predict a class or, with adapters and biases, the
+// next id; "" for other runs.
+func (d *defaultRules) fineTunedPart() pretrained.Part {
+	next := d.spec.Task.Schema.PredictNext
+	if e := d.example; e.Classes == 0 || len(e.LabelShape) > 0 && !next {
 		return ""
 	}
 	model, err := withAdapters(d.flags.Model, d.flags.LoRA)
@@ -102,7 +105,11 @@ func (d *defaultRules) classifierPart() pretrained.Part {
 	if err != nil || checkpoint == nil {
 		return ""
 	}
-	return checkpoint.Tuning.Train
+	part := checkpoint.Tuning.Train
+	if next && part != pretrained.LoRA && part != pretrained.Biases {
+		return ""
+	}
+	return part
 }
 
 // boundedCNN is the network for pictures of 24 to 64 pixels a side. Its dense layer would have too many
