@@ -13,14 +13,14 @@ import (
 	"github.com/dptrain/dptrain/models"
 )
 
-// newBlankDigits makes a blank run with lots of a fifth of the digits, in microbatches of one.
+// newBlankDigits makes a blank run with lots of all digits, in microbatches of one.
 func newBlankDigits(t *testing.T) *BlankRun {
 	digits := data.Digits()
 	build, err := models.Parse("mlp:16", models.DataSpec{Shape: digits.Train.Columns()[0].Shape, Classes: digits.Train.Columns()[1].Classes}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewBlankRun(engine.Config{Network: build, Train: digits.Train, Sampling: engine.Sampling{Rate: 0.2}, Steps: 1000, Microbatch: 1,
+	r, err := NewBlankRun(engine.Config{Network: build, Train: digits.Train, Sampling: engine.Sampling{Rate: 1}, Steps: 1000, Microbatch: 1,
 		Mechanism:    engine.Mechanism{Clipping: clip.Flat(clip.Constant(1), nil), NoiseMultiplier: 1},
 		Budget:       engine.Budget{Delta: 1e-6},
 		Optimization: engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Schedule: optim.Schedule{Base: 1}},
