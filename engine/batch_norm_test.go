@@ -32,7 +32,10 @@ func pictures(batch int) (*perexample.Network, error) {
 const pictureSize = 2 * 4 * 4
 
 // pictureTable has channels with different means and deviations, and a record far from the others.
-func pictureTable(count int) *data.Table {
+func pictureTable(count int) *data.Table { return picturesOf(count, nil) }
+
+// picturesOf is pictureTable with the user of each picture.
+func picturesOf(count int, userOf func(row int) int32) *data.Table {
 	r := rand.New(rand.NewPCG(4, 4))
 	x, labels := make([]float32, count*pictureSize), make([]float32, count)
 	for i := range x {
@@ -45,11 +48,14 @@ func pictureTable(count int) *data.Table {
 	for i := range labels {
 		labels[i] = float32(r.IntN(classes))
 	}
-	return newTableOf(x, labels, 2, 4, 4)
-}
-
-func newTableOf(x, labels []float32, shape ...int) *data.Table {
-	t, err := data.NewTable([]data.Column{{Name: "x", Shape: shape}, {Name: "label", Kind: data.Label, Classes: classes}}, [][]float32{x, labels}, nil)
+	var users []int32
+	for row := range count {
+		if userOf != nil {
+			users = append(users, userOf(row))
+		}
+	}
+	columns := []data.Column{{Name: "x", Shape: []int{2, 4, 4}}, {Name: "label", Kind: data.Label, Classes: classes}}
+	t, err := data.NewTable(columns, [][]float32{x, labels}, users)
 	if err != nil {
 		panic(err)
 	}

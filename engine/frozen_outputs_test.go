@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
@@ -74,7 +73,7 @@ func frozenConfig(t *testing.T, build perexample.Build, records Records, compute
 	count := (61 + max(1, records.Examples) - 1) / max(1, records.Examples)
 	if records.Users {
 		count = 20
-		table = picturesOf(t, table, func(row int) int32 {
+		table = picturesOf(61, func(row int) int32 {
 			if row < 30 {
 				return int32(row % count) // one or two pictures each
 			}
@@ -99,23 +98,6 @@ func frozenConfig(t *testing.T, build perexample.Build, records Records, compute
 		dst[0] = float64(record[0].Columns[0][3])
 	}})
 	return c
-}
-
-// picturesOf returns a table of pictures with their users.
-func picturesOf(t *testing.T, table *data.Table, userOf func(row int) int32) *data.Table {
-	count := table.Len()
-	x, labels, users := make([]float32, count*pictureSize), make([]float32, count), make([]int32, count)
-	if err := table.Read([][]float32{x, labels}, sequence(count)); err != nil {
-		t.Fatal(err)
-	}
-	for row := range users {
-		users[row] = userOf(row)
-	}
-	owned, err := data.NewTable(table.Columns(), [][]float32{x, labels}, users)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return owned
 }
 
 // A run that computes the outputs of frozen layers once has the same bits as one that computes them
@@ -174,7 +156,7 @@ func TestFrozenOutputs_CountOfUsersIsPublic(t *testing.T) {
 		"one has most": func(row int) int32 { return int32(max(row-51, 0)) },
 	} {
 		c := frozenConfig(t, frozenPictures("frozen", 0, 0), Records{Examples: 3}, false)
-		c.Train, c.Records = picturesOf(t, pictureTable(61), userOf), Records{Users: true, Examples: 3}
+		c.Train, c.Records = picturesOf(61, userOf), Records{Users: true, Examples: 3}
 		index, err := load.NewIndex(c.Train, 3, true)
 		if err != nil {
 			t.Fatal(err)

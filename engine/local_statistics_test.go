@@ -63,19 +63,7 @@ func TestLocalTraining_Statistics(t *testing.T) {
 // ownedPictures is batchNormConfig with ten users of three pictures and local steps.
 func ownedPictures(t testing.TB) Config {
 	c := batchNormConfig(t, 5)
-	x, labels := make([]float32, 30*pictureSize), make([]float32, 30)
-	if err := c.Train.Read([][]float32{x, labels}, sequence(30)); err != nil {
-		t.Fatal(err)
-	}
-	users := make([]int32, 30)
-	for i := range users {
-		users[i] = int32(i % 10)
-	}
-	owned, err := data.NewTable(c.Train.Columns(), [][]float32{x, labels}, users)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Train, c.Records = owned, Records{Users: true, Examples: 3}
+	c.Train, c.Records = picturesOf(30, func(row int) int32 { return int32(row % 10) }), Records{Users: true, Examples: 3}
 	c.LocalTraining = LocalTraining{Steps: 2, Rate: 0.1, Batch: 2}
 	return c
 }

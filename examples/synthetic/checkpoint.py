@@ -1,6 +1,6 @@
 """Writes a GPT-2 of random weights whose tokenizer has the pieces of a public row template.
 
-It reads and writes rows of five columns of UCI Adult, as in docs/checkpoints.md.
+It reads and writes rows of five columns of UCI Adult, as in docs/results.md.
 Usage: python checkpoint.py FOLDER (needs torch and transformers)
 """
 

@@ -1,6 +1,6 @@
-// Package frozen keeps in memory the outputs of a network's frozen first layers for the examples of
-// a data set. Their weights do not change, so a run computes this once and not in each
-// lot. Each value has the bits that the lots would compute.
+// Package frozen keeps in memory the outputs of a network's frozen first layers for the examples of records. The
+// weights of these layers do not change, so a run computes this once and not in each lot. Each value has the bits
+// that the lots would compute.
 package frozen
 
 import (
