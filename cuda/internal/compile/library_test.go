@@ -52,14 +52,14 @@ func (w standIn) use(t *testing.T, fault string) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("the stand-in for a library is built with cc")
 	}
-	source := filepath.Join("driver", "testdata", w.source+".c")
-	if _, err := os.Stat(source); err != nil {
-		t.Skip("the source of the library's stand-in is not here")
+	sources := filepath.Join("..", "driver")
+	if _, err := os.Stat(sources); err != nil {
+		t.Skip("a bundle has no sources of stand-ins")
 	}
 	file := filepath.Join(t.TempDir(), w.source+".so")
-	build(t, file, source)
+	build(t, file, filepath.Join(sources, "testdata", w.source+".c"))
 	if w.source == dnnStandIn.source { // cuDNN opens cuBLASLt
-		build(t, filepath.Join(filepath.Dir(file), "libcublasLt.so.12"), filepath.Join("driver", "testdata", "libcublasLt.c"))
+		build(t, filepath.Join(filepath.Dir(file), "libcublasLt.so.12"), filepath.Join(sources, "testdata", "libcublasLt.c"))
 	}
 	t.Setenv("DPTRAIN_TWIN", fault)
 	w.set(t, file)
