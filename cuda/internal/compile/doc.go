@@ -60,8 +60,8 @@
 //   - compiler.go: instructions to steps; graph.go: steps to graphs; step_sequence.go: launches them;
 //     memory.go, state.go: memory.
 //   - One file for each family of operations: product.go, convolution.go, convolution_gradient.go,
-//     patch.go, pool.go, channel.go, normalize.go, loss.go, sequence.go, embedding.go,
-//     elementwise.go, move.go. host_fallback.go runs an operation without a kernel on the host.
+//     patch.go, pool.go, channel.go, normalize.go, loss.go, vocabulary_loss.go, sequence.go,
+//     embedding.go, elementwise.go, move.go. host_fallback.go runs an operation without a kernel on the host.
 //   - gram.go, multi_use_norms.go, record_gradients.go, clip_factors.go, contributions.go,
 //     row_contributions.go, release.go, sum_rounding.go: the private step.
 //   - schedule.go, library.go: the ways to compute one product; package timing measures which is

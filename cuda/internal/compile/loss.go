@@ -22,6 +22,10 @@ func lowerLossOp(c *compiler, spec op.Operation, k call) bool {
 		rows, classes := k.shapes[0][0], k.shapes[0][1]
 		launchPerRow(c, "cross_entropy_gradient", rows, classes, k.out, k.in[0], k.in[1], k.in[2],
 			int32(rows), int32(classes), float32(s.Smoothing))
+	case op.VocabularyLoss:
+		lowerVocabularyLoss(c, s, k)
+	case op.VocabularyLossGrad:
+		lowerVocabularyLossGrad(c, s, k)
 	case op.ElementLosses:
 		launchLosses(c, int32(s.Kind), s.Width, k)
 	case op.ElementLossesGrad:

@@ -150,19 +150,25 @@ func (n network) compiledFor(t testing.TB, exact bool) (*plan.Program, *clipping
 	if err != nil {
 		t.Fatal(err)
 	}
+	return program, newClipper(t, program)
+}
+
+// newClipper clips all parameters of a program together, to 1.
+func newClipper(t testing.TB, p *plan.Program) *clipping.Clipper {
+	t.Helper()
 	var names []string
-	for _, v := range program.Parameters {
+	for _, v := range p.Parameters {
 		names = append(names, v.Name)
 	}
 	accuracy := clipping.Float32Accuracy
-	if exact {
+	if p.Exact {
 		accuracy = clipping.LatticeAccuracy
 	}
 	clipper, err := clipping.NewClipper(names, clip.Flat(clip.Constant(1), nil), accuracy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return program, clipper
+	return clipper
 }
 
 // train returns the weights after some private steps on one batch.
@@ -174,8 +180,14 @@ func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (p
 // trainWith is train with one of the arithmetics.
 func (n network) trainWith(t *testing.T, exact bool, open func(*plan.Program, plan.Optimizer) (plan.Executable, error)) [][]float32 {
 	t.Helper()
-	program, clipper := n.compiledFor(t, exact)
-	o := plan.Optimizer{Kind: plan.SGD}
+	program, _ := n.compiledFor(t, exact)
+	return n.trainProgram(t, program, open)
+}
+
+// trainProgram is train with a program that has the network's inputs.
+func (n network) trainProgram(t *testing.T, program *plan.Program, open func(*plan.Program, plan.Optimizer) (plan.Executable, error)) [][]float32 {
+	t.Helper()
+	clipper, o := newClipper(t, program), plan.Optimizer{Kind: plan.SGD}
 	m, err := open(program, o)
 	if err != nil {
 		t.Fatal(err)

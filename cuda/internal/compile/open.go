@@ -133,8 +133,12 @@ func (gpu) MaxMicrobatch() int { return 1024 }
 
 func (gpu) PreferredMicrobatch(p *plan.Program) int { return p.Records }
 
-// Optimize keeps frozen matrices of 16 bits as they are. No pass makes programs faster here.
-func (gpu) Optimize(p *plan.Program) { p.KeepHalf() }
+// Optimize computes large logits some rows at a time, and keeps frozen matrices of 16 bits as they are. No pass makes programs
+// faster here.
+func (gpu) Optimize(p *plan.Program) {
+	p.FuseVocabularyLoss(blockLogits)
+	p.KeepHalf()
+}
 
 func (g gpu) Compile(p *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
 	p.KeepHalf()

@@ -103,6 +103,7 @@ type matrixProduct struct {
 	transA, transB       bool
 	rows, columns, depth int
 	act                  op.Activation
+	unaligned            bool // rows of other records start at addresses that a library may treat in another way
 }
 
 func launchProduct(c *compiler, p matrixProduct) {
@@ -177,7 +178,7 @@ func (p cublasltProduct) prepare(l *mathLibraries, o operands) (*driver.Prepared
 // multiplyWithCuBLASLt queues a product for cuBLASLt, or for dptrain's own kernels, which
 // own queues.
 func multiplyWithCuBLASLt(c *compiler, p matrixProduct, own func()) {
-	if p.transA || p.format != half.None { // a sum over records, or a matrix that the library does not read
+	if p.transA || p.format != half.None || p.unaligned { // a sum over records, or a matrix that the library does not read
 		own()
 		return
 	}

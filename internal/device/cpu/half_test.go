@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/plan/plantest"
 	"github.com/dptrain/dptrain/internal/device/plan/stepbits"
 	"github.com/dptrain/dptrain/internal/half"
 	"github.com/dptrain/dptrain/models/layer"
@@ -45,8 +46,8 @@ func halfProgram(t *testing.T, values map[string]*perexample.InitialValue, store
 			}
 			return values[name]
 		})
-		table := b.Parameter("frozen.table", layer.Normal(1), vocabularyClasses, 20)
-		x := layer.Lookup(b, table, b.Input("ids", vocabularySteps))
+		table := b.Parameter("frozen.table", layer.Normal(1), plantest.VocabularyClasses, 20)
+		x := layer.Lookup(b, table, b.Input("ids", plantest.VocabularySteps))
 		x = layer.Add(b, x, layer.Dense(b, x, "trained", 20, layer.Tanh))
 		x = layer.Dense(b, x, "frozen.biased", 33, layer.ReLU)
 		x = layer.LSTM(b, x, "frozen.lstm", 9, layer.RecurrentOptions{})
@@ -63,17 +64,17 @@ func halfProgram(t *testing.T, values map[string]*perexample.InitialValue, store
 			if w, err = op.Apply(op.MatMul{}, left, w); err != nil {
 				return nil, err
 			}
-			rows, err := G.Reshape(x, []int{batch * vocabularySteps, 20})
+			rows, err := G.Reshape(x, []int{batch * plantest.VocabularySteps, 20})
 			if err != nil {
 				return nil, err
 			}
 			if rows, err = op.Apply(op.MatMul{}, rows, w); err != nil {
 				return nil, err
 			}
-			return G.Reshape(rows, []int{batch, vocabularySteps, 20})
+			return G.Reshape(rows, []int{batch, plantest.VocabularySteps, 20})
 		})
 		logits := layer.TiedLogits(b, x, table)
-		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("labels", vocabularySteps)), logits)
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("labels", plantest.VocabularySteps)), logits)
 		net, err := b.Network()
 		if err == nil {
 			net.Params = slices.DeleteFunc(net.Params, func(p *G.Node) bool { return p.Name()[:6] == "frozen" })

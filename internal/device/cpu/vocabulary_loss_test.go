@@ -7,49 +7,9 @@ import (
 
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/plan/plantest"
 	"github.com/dptrain/dptrain/internal/device/plan/stepbits"
-	"github.com/dptrain/dptrain/models/layer"
-	"github.com/dptrain/dptrain/perexample"
-	G "gorgonia.org/gorgonia"
 )
-
-const (
-	vocabularySteps   = 7
-	vocabularyClasses = 53
-)
-
-// vocabularyProgram is the private step of a network that predicts the next index. The head is the table of the embedding, or
-// a matrix of its own. It is frozen, or trained.
-func vocabularyProgram(t *testing.T, tied, frozen bool, records int) *plan.Program {
-	t.Helper()
-	network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
-		b := layer.NewBuilder(batch, 1)
-		table := b.Parameter("table", layer.Normal(1), vocabularyClasses, 20)
-		x := layer.Lookup(b, table, b.Input("ids", vocabularySteps))
-		x = layer.Add(b, x, layer.Dense(b, x, "trained", 20, layer.Tanh))
-		var logits *G.Node
-		if tied {
-			logits = layer.TiedLogits(b, x, table)
-		} else {
-			b.UseBias(false)
-			logits = layer.Dense(b, x, "head", vocabularyClasses, layer.Identity)
-		}
-		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("labels", vocabularySteps)), logits)
-		net, err := b.Network()
-		if err == nil && frozen {
-			net.Params = slices.DeleteFunc(net.Params, func(p *G.Node) bool { return p.Name() == "table" || p.Name() == "head.weight" })
-		}
-		return net, err
-	}, records, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.LowerTraining(network, plan.TrainingOptions{Norms: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // vocabularyStep returns the bits of the results of a step.
 func vocabularyStep(t *testing.T, p *plan.Program, threads int) []uint32 {
@@ -63,10 +23,10 @@ func vocabularyStep(t *testing.T, p *plan.Program, threads int) []uint32 {
 	for k := range 2 {
 		in := m.Input(k)
 		for i := range in {
-			in[i] = float32(r.IntN(vocabularyClasses+k) - k) // some labels are −1
+			in[i] = float32(r.IntN(plantest.VocabularyClasses+k) - k) // some labels are −1
 		}
 	}
-	m.Input(1)[2] = vocabularyClasses // not a label
+	m.Input(1)[2] = plantest.VocabularyClasses // not a label
 	return stepbits.Of(t, p, m)
 }
 
@@ -89,17 +49,17 @@ func TestVocabularyLoss_KeepsBits(t *testing.T) {
 	defer func(block int) { blockLogits = block }(blockLogits)
 	for _, tied := range []bool{true, false} {
 		for _, records := range []int{1, 5} {
-			want := vocabularyStep(t, vocabularyProgram(t, tied, true, records), 1)
-			p := vocabularyProgram(t, tied, true, records)
+			want := vocabularyStep(t, plantest.VocabularyProgram(t, tied, true, records, false), 1)
+			p := plantest.VocabularyProgram(t, tied, true, records, false)
 			arena := p.Arena
 			p.FuseVocabularyLoss(1)
 			if fused, whole := countVocabularyLosses(p); fused != 2 || whole != 0 {
 				t.Fatalf("tied %v: %d instructions are fused, %d are not", tied, fused, whole)
 			}
-			if least := 2 * records * vocabularySteps * (vocabularyClasses - 2*20); p.Arena > arena-least {
+			if least := 2 * records * plantest.VocabularySteps * (plantest.VocabularyClasses - 2*20); p.Arena > arena-least {
 				t.Errorf("tied %v, %d records: the arena has %d elements, before %d", tied, records, p.Arena, arena)
 			}
-			for _, block := range []int{1, 3 * vocabularyClasses, 1 << 20} {
+			for _, block := range []int{1, 3 * plantest.VocabularyClasses, 1 << 20} {
 				blockLogits = block
 				for threads := 1; threads <= 3; threads++ {
 					if got := vocabularyStep(t, p, threads); !slices.Equal(got, want) {
@@ -114,13 +74,13 @@ func TestVocabularyLoss_KeepsBits(t *testing.T) {
 // A head that is trained needs the gradient of its logits, and small logits stay as they are.
 func TestVocabularyLoss_OtherPrograms(t *testing.T) {
 	for _, tied := range []bool{true, false} {
-		p := vocabularyProgram(t, tied, false, 2)
+		p := plantest.VocabularyProgram(t, tied, false, 2, false)
 		p.FuseVocabularyLoss(1)
 		if fused, _ := countVocabularyLosses(p); fused > 0 {
 			t.Errorf("tied %v: a trained head is fused", tied)
 		}
-		p = vocabularyProgram(t, tied, true, 2)
-		p.FuseVocabularyLoss(2*vocabularySteps*vocabularyClasses + 1)
+		p = plantest.VocabularyProgram(t, tied, true, 2, false)
+		p.FuseVocabularyLoss(2*plantest.VocabularySteps*plantest.VocabularyClasses + 1)
 		if fused, _ := countVocabularyLosses(p); fused > 0 {
 			t.Errorf("tied %v: small logits are fused", tied)
 		}
