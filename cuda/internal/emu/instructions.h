@@ -168,6 +168,7 @@ template <class T> T to_integer(double a) {
 inline s64 cvt_s64_s16(s16 a) { return a; }
 inline s64 cvt_s64_s32(s32 a) { return a; }
 inline u64 cvt_u64_u32(u32 a) { return a; }
+inline u32 cvt_u32_u16(u16 a) { return a; }
 inline u32 cvt_u32_u64(u64 a) { return u32(a); }
 inline u16 cvt_u16_u32(u32 a) { return u16(a); }
 inline u16 cvt_u16_u64(u64 a) { return u16(a); }
