@@ -3,6 +3,7 @@
 package compile
 
 import (
+	"github.com/dptrain/dptrain/cuda/internal/driver"
 	"github.com/dptrain/dptrain/internal/device/op"
 )
 
@@ -16,12 +17,9 @@ const (
 func lowerLossOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.CrossEntropy:
-		rows, classes := k.shapes[0][0], k.shapes[0][1]
-		launchPerRow(c, "cross_entropy", rows, classes, k.out, k.in[0], k.in[1], int32(rows), int32(classes), float32(s.Smoothing))
+		newCrossEntropy(k, s.Smoothing).launchLosses(c, k.out)
 	case op.CrossEntropyGrad:
-		rows, classes := k.shapes[0][0], k.shapes[0][1]
-		launchPerRow(c, "cross_entropy_gradient", rows, classes, k.out, k.in[0], k.in[1], k.in[2],
-			int32(rows), int32(classes), float32(s.Smoothing))
+		newCrossEntropy(k, s.Smoothing).launchGradient(c, k.out, k.in[2])
 	case op.VocabularyLoss:
 		lowerVocabularyLoss(c, s, k)
 	case op.VocabularyLossGrad:
@@ -42,6 +40,28 @@ func lowerLossOp(c *compiler, spec op.Operation, k call) bool {
 		return false
 	}
 	return true
+}
+
+// crossEntropy compares rows of logits with their labels.
+type crossEntropy struct {
+	rows, classes  int
+	logits, labels driver.Pointer
+	smoothing      float64
+}
+
+func newCrossEntropy(k call, smoothing float64) crossEntropy {
+	return crossEntropy{k.shapes[0][0], k.shapes[0][1], k.in[0], k.in[1], smoothing}
+}
+
+// launchLosses queues the loss of each row.
+func (e crossEntropy) launchLosses(c *compiler, out driver.Pointer) {
+	launchPerRow(c, "cross_entropy", e.rows, e.classes, out, e.logits, e.labels, int32(e.rows), int32(e.classes), float32(e.smoothing))
+}
+
+// launchGradient queues the gradient in the logits, which it may replace, from that of each row's loss.
+func (e crossEntropy) launchGradient(c *compiler, out, slopes driver.Pointer) {
+	launchPerRow(c, "cross_entropy_gradient", e.rows, e.classes, out, e.logits, e.labels, slopes,
+		int32(e.rows), int32(e.classes), float32(e.smoothing))
 }
 
 func launchLosses(c *compiler, loss int32, width float64, k call) {

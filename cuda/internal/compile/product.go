@@ -178,7 +178,8 @@ func (p cublasltProduct) prepare(l *mathLibraries, o operands) (*driver.Prepared
 // multiplyWithCuBLASLt queues a product for cuBLASLt, or for dptrain's own kernels, which
 // own queues.
 func multiplyWithCuBLASLt(c *compiler, p matrixProduct, own func()) {
-	if p.transA || p.format != half.None || p.unaligned { // a sum over records, or a matrix that the library does not read
+	// A sum over records, a matrix that the library does not read, or rows that it could treat in different ways.
+	if p.transA || p.format != half.None || p.unaligned {
 		own()
 		return
 	}

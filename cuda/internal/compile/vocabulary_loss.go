@@ -12,10 +12,9 @@ var blockLogits = 16 << 20
 
 // logitBlocks computes the logits of some rows at a time, always in the same memory.
 type logitBlocks struct {
-	logits   matrixProduct // of a block
-	rows     int           // of all blocks
-	labels   driver.Pointer
-	lossesAt driver.Pointer // of all rows
+	logits matrixProduct // of a block
+	rows   int           // of all blocks
+	labels driver.Pointer
 }
 
 // logitKey is the key of the memory of a block's logits. All instructions share it.
@@ -46,17 +45,17 @@ func newLogitBlocks(c *compiler, s op.VocabularyLoss, k call) logitBlocks {
 
 // each queues the logits and the losses of each block, and then what the caller queues. The last block repeats rows of the block
 // before it: a library may compute another number of rows in another way, and a record's bits must not depend on its place.
-func (b logitBlocks) each(c *compiler, then func(from int)) {
+func (b logitBlocks) each(c *compiler, losses driver.Pointer, then func(e crossEntropy, from int)) {
 	used, most := c.scratch.used, 0
 	for end := b.logits.rows; ; end = min(end+b.logits.rows, b.rows) {
 		from := end - b.logits.rows
 		p := b.logits
-		p.a += driver.Pointer(4 * from * p.depth)
+		p.a = floatAt(p.a, from*p.depth)
 		c.scratch.used = used
 		launchProduct(c, p)
-		launchPerRow(c, "cross_entropy", p.rows, p.columns, floatAt(b.lossesAt, from), p.out, floatAt(b.labels, from),
-			int32(p.rows), int32(p.columns), float32(0))
-		then(from)
+		e := crossEntropy{rows: p.rows, classes: p.columns, logits: p.out, labels: floatAt(b.labels, from)}
+		e.launchLosses(c, floatAt(losses, from))
+		then(e, from)
 		most = max(most, c.scratch.used)
 		if end == b.rows {
 			break
@@ -74,9 +73,7 @@ func lowerVocabularyLoss(c *compiler, s op.VocabularyLoss, k call) {
 		c.queue(c.name, func() error { return c.device.Copy(k.out, losses, bytes) })
 		return
 	}
-	b := newLogitBlocks(c, s, k)
-	b.lossesAt = k.out
-	b.each(c, func(int) {})
+	newLogitBlocks(c, s, k).each(c, k.out, func(crossEntropy, int) {})
 }
 
 // lowerVocabularyLossGrad replaces the logits of each block by the gradient in them, and multiplies it by the matrix. It keeps
@@ -84,11 +81,10 @@ func lowerVocabularyLoss(c *compiler, s op.VocabularyLoss, k call) {
 func lowerVocabularyLossGrad(c *compiler, s op.VocabularyLossGrad, k call) {
 	loss := op.VocabularyLoss(s)
 	b := newLogitBlocks(c, loss, k)
-	b.lossesAt, _ = c.sharedMemory(lossKeyOf(loss, k), 4*b.rows)
+	losses, _ := c.sharedMemory(lossKeyOf(loss, k), 4*b.rows)
 	l, slopes := b.logits, k.in[loss.Labels()+1]
-	b.each(c, func(from int) {
-		launchPerRow(c, "cross_entropy_gradient", l.rows, l.columns, l.out, l.out, floatAt(b.labels, from), floatAt(slopes, from),
-			int32(l.rows), int32(l.columns), float32(0))
+	b.each(c, losses, func(e crossEntropy, from int) {
+		e.launchGradient(c, e.logits, floatAt(slopes, from))
 		launchProduct(c, matrixProduct{
 			a: l.out, b: l.b, format: l.format, out: floatAt(k.out, from*l.depth), transB: !l.transB, unaligned: l.unaligned,
 			rows: l.rows, columns: l.depth, depth: l.columns,

@@ -26,5 +26,5 @@
 //   - contributions.go, l1_contributions.go: [Contributions], [ContributionBounds],
 //     [L1Contributions], for exact programs.
 //   - release.go: [Release].
-//   - vocabulary.go: [VocabularyProgram], for devices that compute large logits some rows at a time.
+//   - vocabulary_program.go: [VocabularyProgram], for devices that compute large logits some rows at a time.
 package plantest
